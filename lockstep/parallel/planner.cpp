@@ -149,6 +149,9 @@ std::string no_placement(const PlanRequest& request) {
                                  request.cluster.workers, request.shards, mesh.segments);
   if (mesh.slices > 1) text += fmt::format(" in {} slices", mesh.slices);
   if (request.tensor) text += fmt::format(", {} to a stage,", *request.tensor);
+  if (request.pipeline) text += fmt::format(", {} stages,", *request.pipeline);
+  if (request.shard_state)
+    text += fmt::format(", stage {} of state sharding,", *request.shard_state);
   return text + " have no placement";
 }
 

@@ -39,10 +39,13 @@ bool has_tables(const Subject& subject) { return !subject.step.tables.empty(); }
 std::vector<parallel::MeshChoice> meshes_of(const RunConfig& config, const PlanRunOptions& options,
                                             const Subject& subject) {
   std::vector<parallel::MeshChoice> meshes;
+  // Workers share slices of nets that have no tables and whose shards do not meet.
+  const bool may_share = !has_tables(subject) && !subject.step.shards_meet;
   // Once for each number of workers that share the slices.
   const auto add = [&](parallel::MeshChoice mesh) {
     mesh.slices = static_cast<int>(config.slices);
-    for (mesh.tensor = 1; mesh.tensor <= mesh.slices; ++mesh.tensor)
+    const int most = may_share ? mesh.slices : 1;
+    for (mesh.tensor = 1; mesh.tensor <= most; ++mesh.tensor)
       if (options.workers % mesh.tensor == 0 && options.tensor.value_or(mesh.tensor) == mesh.tensor)
         meshes.push_back(mesh);
   };

@@ -3,6 +3,8 @@
 
 import itertools
 
+import numpy as np
+
 _TENSOR = object()
 
 # Of a block's calls. What is forgotten is compiled again, under a new number.
@@ -63,6 +65,8 @@ def _key(value):
         return (dict, tuple((_key(name), _key(item)) for name, item in value.items()))
     if isinstance(value, (list, tuple)):
         return (type(value), tuple(_key(item) for item in value))
-    if isinstance(value, (bool, int, float, str, bytes)):
+    if isinstance(value, slice):
+        return (slice, _key(value.start), _key(value.stop), _key(value.step))
+    if isinstance(value, (bool, int, float, complex, str, bytes, range, np.generic)):
         return (type(value), repr(value))
     return (type(value), id(value))

@@ -152,6 +152,30 @@ def test_a_net_is_converted_to_16_bits_and_takes_inputs_of_32():
     assert list(converted.collect_params()) == list(net.collect_params())
 
 
+def test_a_converted_net_reads_the_rows_it_is_asked_for_and_keeps_all_parameters(tmp_path):
+    for net, x in ((gluon.nn.Embedding(5000, 2), nd.array([4097, 4999])),
+                   (gluon.nn.Dense(2, in_units=3), nd.array([[1, 2, 3]]))):
+        net.initialize(mx.init.Normal(1))
+        converted = mx.contrib.amp.convert_hybrid_block(net, "float16")
+        np.testing.assert_allclose(converted(x).astype("float32").asnumpy(), net(x).asnumpy(),
+                                   atol=0.02)
+        assert converted.name == net.name
+        converted.save_parameters(str(tmp_path / "net"))
+        assert set(nd.load(str(tmp_path / "net"))) == set(net._collect_params_with_prefix())
+
+
+def test_what_goes_straight_through_keeps_large_numbers():
+    x = nd.array([5e7, -1e10, 2.5, -0.25])
+    x.attach_grad()
+    with autograd.record():
+        signs, rounded = nd.contrib.sign_ste(x), nd.contrib.round_ste(x)
+        both = signs + rounded
+    both.backward()
+    assert signs.asnumpy().tolist() == [1, -1, 1, -1]
+    assert rounded.asnumpy().tolist() == [5e7, -1e10, 3, 0]
+    assert x.grad.asnumpy().tolist() == [2] * 4
+
+
 def test_initializers_chosen_by_name_serve_blocks():
     net = gluon.nn.Dense(2, in_units=3)
     net.initialize(mx.init.Mixed([".*bias", ".*"], [mx.init.Zero(), mx.init.Constant(4)]))

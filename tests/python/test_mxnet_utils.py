@@ -274,7 +274,7 @@ def test_methods_that_never_were_say_what_to_write():
     net = nn.Dense(2)
     for thing, name, hint in (
             (net, "to", "reset_ctx"), (net, "train", "autograd.record"), (net, "layers", "net[i]"),
-            (net.collect_params(), "copy", "waitall"), (net.weight, "__setitem__", "set_data"),
+            (net.collect_params(), "copy", "waitall"),
             (net.weight, "has_uninitialized", "list_data"),
             (nd.ones((2,)), "shuffle", "nd.shuffle"),
             (mx.np.ones(2), "asscalar", "item()"), (mx.metric.Accuracy(), "value", "get()"),
@@ -287,6 +287,16 @@ def test_methods_that_never_were_say_what_to_write():
     for array in (nd.ones((2,)), mx.np.ones(2)):
         assert "shuffle" not in dir(array) and "reshape" in dir(array)
     net.initialize()
+    with pytest.raises(TypeError, match="set_data"):
+        net.weight[:] = 0
+
+    class Broken(gluon.Block):
+        @property
+        def out(self):
+            return self.weight.typo
+
+    with pytest.raises(AttributeError, match="weight"):
+        Broken().out
     with pytest.raises(TypeError, match="autograd.record"):
         net(nd.ones((1, 3)), is_train=True)
     with pytest.raises(TypeError, match="transform_first"):

@@ -21,7 +21,6 @@ PARAMETERS = {
     "initialise": "write initialize(...)",
 }
 PARAMETER = {
-    "__setitem__": "write parameter.set_data(array)",
     "has_uninitialized": "write parameter.list_data(), which raises an error where there is none",
     "numpy": "write parameter.data().asnumpy()",
     "asnumpy": "write parameter.data().asnumpy()",
@@ -82,6 +81,9 @@ def lookup(hints):
 
     def __getattr__(self, name):
         kind = type(self).__name__
+        found = getattr(type(self), name, None)
+        if hasattr(type(found), "__get__"):  # a property: what failed in it says so itself
+            return found.__get__(self, type(self))
         hint = hints.get(name)
         if hint is None:
             raise AttributeError(f"'{kind}' object has no attribute '{name}'")

@@ -14,8 +14,8 @@
 namespace lockstep::cluster::detail {
 
 // Of what the coordinator and the members of a job say to each other. It grows when a message
-// changes its form or its meaning.
-inline constexpr int kProtocol = 6;
+// is new, or changes its form or its meaning.
+inline constexpr int kProtocol = 7;
 inline constexpr std::size_t kLongestMessage = 64 << 20;
 
 // Whoever connects asks, and the coordinator answers: what each request is answered by stands at

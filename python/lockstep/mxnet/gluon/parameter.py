@@ -293,6 +293,9 @@ class Parameter:
             if array._tensor.grad is not None:
                 _core.zero_gradient(array._tensor)
 
+    def __setitem__(self, index, value):
+        raise TypeError("'Parameter' takes no items: write parameter.set_data(array)")
+
     def set_data(self, data):
         """Writes to the arrays of all contexts."""
         traced = _tracing.substitute(self)

@@ -125,16 +125,21 @@ def _encdec_valatt(keys_values, attention, heads):
     return _attended(_heads(keys_values, heads, 2)[1], attention, heads)
 
 
+def _straight_through(made, data):
+    """`made`, exactly; its gradient is data's."""
+    return made.detach() + (data - data.detach())
+
+
 @register("_contrib_round_ste")
 def _round_ste(data):
     """Rounded, halves away from 0; the gradient goes straight through."""
-    return data + (op("round").impl(data) - data).detach()
+    return _straight_through(op("round").impl(data), data)
 
 
 @register("_contrib_sign_ste")
 def _sign_ste(data):
     """The sign; the gradient goes straight through."""
-    return data + (ops.sign(data) - data).detach()
+    return _straight_through(ops.sign(data), data)
 
 
 interleaved_matmul_selfatt_qk = op("_contrib_interleaved_matmul_selfatt_qk")

@@ -5,7 +5,6 @@ It has at least one axis (an array of one number has shape (1,)), comparisons gi
 memory is written in place outside of `record()`.
 """
 
-
 import numpy as np
 
 from lockstep import _core, ops

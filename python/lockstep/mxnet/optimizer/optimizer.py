@@ -274,8 +274,6 @@ def get_updater(optimizer):
     return Updater(optimizer)
 
 
-
-
 def __getattr__(name):
     # MXNet's rules stand in this file of its.
     from lockstep.mxnet.optimizer import rules

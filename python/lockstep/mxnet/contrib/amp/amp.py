@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed precision as scripts ask for it. On the host float32 is what is fast; `init` and
-`init_trainer` change nothing, and the loss is scaled by 1. `convert_hybrid_block` casts a net."""
+`init_trainer` change nothing, and the loss is scaled by 1. `convert_hybrid_block` makes a net of 16
+bits that takes inputs of 32."""
 
 import contextlib
 import copy
 import logging
 
 from lockstep.mxnet.gluon.block import HybridBlock
+from lockstep.mxnet.gluon.nn import Embedding
 
 _state = {"initialised": False}
 _TYPES = ("float16", "bfloat16")
@@ -71,22 +73,41 @@ def unscale(optimizer_or_trainer):
 class _Converted(HybridBlock):
     """A net of another precision, for inputs of any."""
 
-    def __init__(self, block, name):
+    def __init__(self, block, dtype):
         super().__init__(prefix=block.prefix)
-        self._block, self._name = block, name
-        self._children = block._children  # parameters keep their names in files
+        self._block, self._dtype = block, dtype
+        self._children = block._children
+        self._takes_ids = _looks_up(block)
 
     def collect_params(self, select=None):
         return self._block.collect_params(select)
 
+    def _collect_params_with_prefix(self, prefix=""):
+        return self._block._collect_params_with_prefix(prefix)  # their names in files stay
+
+    def cast(self, dtype):
+        self._block.cast(dtype)
+
     def hybrid_forward(self, F, *inputs):  # noqa: N803
-        return self._block(*[F.cast(x, dtype=self._name) for x in inputs])
+        return self._block(*[self._cast(F, x) for x in inputs])
+
+    def _cast(self, F, x):  # noqa: N803
+        tensor = getattr(x, "_tensor", None)
+        if self._takes_ids or (tensor is not None and not tensor.dtype.is_floating):
+            return x
+        return F.cast(x, dtype=self._dtype)
+
+
+def _looks_up(block):
+    """Whether some input may be ids, which 16 bits would round, whatever their dtype is."""
+    return isinstance(block, Embedding) or any(map(_looks_up, block._children.values()))
 
 
 def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
                          conditional_fp32_ops=None, excluded_sym_names=None, ctx=None,
                          cast_optional_params=False):
-    """A copy of the net with parameters of another precision; its inputs are converted."""
+    """A copy of the net with parameters of another precision. Inputs of 32 bits are converted, unless
+    the net has an Embedding: then they are taken as they are."""
     name = _check(target_dtype)
     copied = copy.deepcopy(block)
     copied.cast(name)
