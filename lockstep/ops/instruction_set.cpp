@@ -40,6 +40,7 @@ const Level& level(InstructionSet set) { return kLevels[static_cast<std::size_t>
 struct Limit {
   std::mutex mutex = {};
   std::optional<InstructionSet> set = {};
+  std::int64_t targets = 0;  // Highway's, those that are used
 };
 
 Limit& limit() {
@@ -52,13 +53,25 @@ bool covers(dnnl::cpu_isa has, dnnl::cpu_isa wanted) {
   return (static_cast<unsigned>(has) & bits) == bits;
 }
 
+// Who asks Highway which targets there are makes it choose the processor's best, whatever was
+// disabled. So it is asked here alone, and told what to choose right after.
+void choose_target() {
+  limit().targets = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(limit().targets);
+}
+
 void tell_libraries(InstructionSet set) {
   if (dnnl::set_max_cpu_isa(level(set).of_dnnl) != dnnl::status::success &&
       dnnl::get_effective_cpu_isa() != level(set).of_dnnl)
     throw Unsupported("instruction set: it is too late to use nothing above {}: kernels have run",
                       to_string(set));
   hwy::DisableTargets(level(set).above);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  choose_target();
+}
+
+std::int64_t targets_in_use() {
+  const std::lock_guard lock(limit().mutex);
+  return limit().targets;
 }
 
 const char* name_of(dnnl::cpu_isa isa) {
@@ -88,6 +101,7 @@ void limit_instruction_set(InstructionSet set) {
   const std::lock_guard lock(limit().mutex);
   set = std::min(set, limit().set.value_or(usable_instruction_set(answers)));
   if (set != limit().set && needs_limit(set, answers)) tell_libraries(set);
+  if (limit().targets == 0) choose_target();
   limit().set = set;
 }
 
@@ -110,7 +124,7 @@ std::string instruction_set_in_use() {
   std::string text(to_string(set));
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   if (!covers(isa, used.of_dnnl)) text += fmt::format(", oneDNN {}", name_of(isa));
-  const std::int64_t targets = HWY_SUPPORTED_TARGETS & HWY_TARGETS;
+  const std::int64_t targets = targets_in_use() & HWY_TARGETS;
   if ((targets & used.target) == 0)
     text += fmt::format(", Highway {}", hwy::TargetName(targets & -targets));
   return text;

@@ -38,6 +38,14 @@ TEST(InstructionSet, TheEnvironmentLowersIt) {
   EXPECT_EQ((Wish(""), best_instruction_set()), own);
 }
 
+// At a lower set (make test runs this at each) kernels that are chosen later stay in it.
+TEST(InstructionSet, AskingWhichOneIsUsedChangesNoKernel) {
+  settle_instruction_set();
+  const std::size_t chosen = hwy::GetChosenTarget().GetIndex();
+  EXPECT_FALSE(instruction_set_in_use().empty());
+  EXPECT_EQ(hwy::GetChosenTarget().GetIndex(), chosen);
+}
+
 // AMX shown and not usable: libraries would take it.
 TEST(InstructionSet, IsLimitedWhereLibrariesWouldTakeMore) {
   ProcessorAnswers answers;
