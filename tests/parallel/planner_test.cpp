@@ -166,7 +166,7 @@ TEST(Planner, WhatTheUserChoseStays) {
   EXPECT_TRUE(plan.candidates[0].keeps_bits);
   request.pipeline = 3;
   EXPECT_EQ(message_of<InvalidArgument>([&] { make_plan(request, costs_of); }),
-            "plan: 4 workers with 16 shards and 4 segments have no placement");
+            "plan: 4 workers with 16 shards and 4 segments, 3 stages, have no placement");
 }
 
 }  // namespace
