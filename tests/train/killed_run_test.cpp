@@ -49,7 +49,7 @@ pid_t start_child(const std::string& folder) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::setenv(kFolderVariable, folder.c_str(), 1);
-  ::unsetenv("GTEST_TOTAL_SHARDS");  // the child's test is always its own
+  for (const char* name : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(name);
   ::close(STDOUT_FILENO);
   ::execl(program.c_str(), program.c_str(), "--gtest_filter=KilledRun.DISABLED_Child",
           "--gtest_also_run_disabled_tests", nullptr);
